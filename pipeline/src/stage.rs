@@ -30,6 +30,7 @@ mod route;
 mod sides;
 mod starvation;
 mod status;
+mod unknown;
 mod worker;
 
 pub use cancel_timer::{CancelTimer, OnReleased};

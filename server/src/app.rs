@@ -29,7 +29,7 @@ use futures::FutureExt as _;
 use omni_config::{Config, Device};
 use omni_core::drain::Drain;
 use omni_core::orchestrator::Orchestrator;
-use omni_family::Converse;
+use omni_family::Family;
 use omni_grpc::serve;
 use omni_services::Voices;
 use tokio::sync::watch;
@@ -79,10 +79,9 @@ impl App {
     ///
     /// # Errors
     /// If the address cannot be listened on. A model that cannot be loaded shows in [`ready`](Self::ready).
-    pub async fn start<B, L>(config: &Config, sinks: Sinks, load: L) -> anyhow::Result<Self>
+    pub async fn start<L>(config: &Config, sinks: Sinks, load: L) -> anyhow::Result<Self>
     where
-        B: Converse,
-        L: FnOnce() -> anyhow::Result<B> + Send + 'static,
+        L: FnOnce() -> anyhow::Result<Family> + Send + 'static,
     {
         let listener = bind::bind("callers", "--listen", config.listen).await?;
         let address = listener.local_addr()?;
@@ -338,7 +337,7 @@ impl App {
 }
 
 /// Loads the model, then keeps the health report true.
-async fn keep<B, L>(
+async fn keep<L>(
     start: ModelStart,
     page: String,
     load: L,
@@ -347,8 +346,7 @@ async fn keep<B, L>(
     board: HealthBoard,
     readiness: watch::Sender<Readiness>,
 ) where
-    B: Converse,
-    L: FnOnce() -> anyhow::Result<B> + Send + 'static,
+    L: FnOnce() -> anyhow::Result<Family> + Send + 'static,
 {
     let begun = start.clock.now();
     let clock = start.clock;

@@ -19,8 +19,8 @@ use std::time::Duration;
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::CodecFrame;
 use omni_family::{
-    ChatInfo, ChatMessage, Converse, Detokenizer, EncodeVoice, Hearing, ModelInfo, Prompt, PromptError,
-    SpeechInfo, Terms, VoiceInfo, VoiceShape, VoiceSupport, Voicing,
+    ChatInfo, ChatMessage, Converse, Detokenizer, EncodeVoice, Family, Hearing, Prompt, PromptError, Speak,
+    SpeechInfo, VoiceInfo, VoiceShape, VoiceSupport, Voicing,
 };
 use omni_pipeline::request::{ContextRow, Sampling};
 use omni_pipeline::stage::BackendError;
@@ -239,13 +239,11 @@ impl FakeSpeech {
             display_name: id.to_uppercase(),
             description: "a tone".to_owned(),
         };
+        let rate = SampleRate::new(FAKE_RATE).expect("a usual rate");
+        let frame = SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero"));
         let info = SpeechInfo {
-            id: "fake".to_owned(),
             display_name: "Fake".to_owned(),
-            description: String::new(),
             languages: vec!["en".to_owned()],
-            detects_language: false,
-            instructions: false,
             voices: vec![voice("alto"), voice("bass")],
             voice_support: VoiceSupport {
                 shape: script.imitates.then(|| VoiceShape {
@@ -257,26 +255,20 @@ impl FakeSpeech {
                 }),
                 ..VoiceSupport::default()
             },
-            sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),
-            samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),
-            leading_silence_frames: 0,
-            non_streaming: None,
-            own_speed: false,
             max_frames: MAX_LEN,
             max_context: MAX_LEN,
             default_sampling: Sampling {
                 temperature: Some(0.5),
                 ..Sampling::default()
             },
-            normalizer: None,
             max_characters: 80,
-            terms: Terms::default(),
+            ..SpeechInfo::new("fake", rate, frame)
         };
         Self { info, script }
     }
 }
 
-impl ModelInfo for FakeSpeech {
+impl Speak for FakeSpeech {
     fn info(&self) -> &SpeechInfo {
         self.script.info.pass();
         &self.info
@@ -317,12 +309,24 @@ impl EncodeVoice for Imitator {
     }
 }
 
-impl Converse for FakeSpeech {
-    fn chat(&self) -> Result<ChatInfo, String> {
-        if self.script.speech_only {
-            return Err("the script says so".to_owned());
+impl From<FakeSpeech> for Family {
+    fn from(model: FakeSpeech) -> Self {
+        let model = Arc::new(model);
+        let chat = Arc::clone(&model) as Arc<dyn Converse>;
+        Self {
+            chat: if model.script.speech_only {
+                Err("the script says so".to_owned())
+            } else {
+                Ok(chat)
+            },
+            ..Self::voice(model)
         }
-        Ok(ChatInfo {
+    }
+}
+
+impl Converse for FakeSpeech {
+    fn chat(&self) -> ChatInfo {
+        ChatInfo {
             max_context: match self.script.max_context {
                 0 => MAX_LEN,
                 max => max,
@@ -347,7 +351,7 @@ impl Converse for FakeSpeech {
             },
             speech_context: !self.script.speaks_words,
             tools: !self.script.no_tools,
-        })
+        }
     }
 
     fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {

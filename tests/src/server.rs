@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use omni_config::{Config, RawConfig};
-use omni_family::Converse;
+use omni_family::Family;
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use omni_proto::v1::admin_service_client::AdminServiceClient;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
@@ -139,7 +139,7 @@ impl TestServer {
     }
 
     /// A server that may still be loading.
-    pub async fn launch<B: Converse>(
+    pub async fn launch<B: Into<Family>>(
         args: &[&str],
         load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
     ) -> Self {
@@ -155,7 +155,7 @@ impl TestServer {
     }
 
     /// As above, with a configuration changed by `adjust`, for settings that only the environment has.
-    pub async fn adjusted<B: Converse>(
+    pub async fn adjusted<B: Into<Family>>(
         args: &[&str],
         adjust: impl FnOnce(&mut Config),
         load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
@@ -163,7 +163,7 @@ impl TestServer {
         Self::started(args, adjust, None, load).await
     }
 
-    async fn started<B: Converse>(
+    async fn started<B: Into<Family>>(
         args: &[&str],
         adjust: impl FnOnce(&mut Config),
         sinks: Option<Sinks>,
@@ -194,6 +194,7 @@ impl TestServer {
             records: Arc::new(records.clone()),
             edges: Arc::new(edges.clone()),
         });
+        let load = move || load().map(Into::into);
         let app = App::start(&config, sinks, load).await.expect("a free port");
         let channel = match config.tls {
             None => connect(&app).await,

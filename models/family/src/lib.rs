@@ -2,8 +2,8 @@
 //! stage of its graph.
 //!
 //! Networks are in `omni-models`, and running stages in `omni-pipeline`. A family joins the two: it converts requests
-//! to its networks' form and their outputs to the pipeline's. A server knows the traits [`ModelInfo`] and
-//! [`Converse`], and no family.
+//! to its networks' form and their outputs to the pipeline's. A server knows a [`Family`] with its
+//! abilities ([`Speak`], [`Converse`]), and none by name.
 
 mod chat;
 mod compute;
@@ -20,8 +20,8 @@ pub use chat::{
 };
 pub use compute::{ComputePlan, Device, FamilyError, KvCache, ProcessRole, StageCompute};
 pub use identity::model_identity;
-pub use loaded::{LoadedModel, load};
+pub use loaded::{Family, SilentModel, load};
 pub use omni_models::{DType, VoiceSource, Weights};
 pub use source::{ModelSource, embedded_checkpoint};
-pub use speech::{Converse, DeviceFigures, ModelInfo, PromptError, SpeechInfo, Terms, VoiceInfo};
+pub use speech::{Converse, DeviceFigures, PromptError, Speak, SpeechInfo, Terms, VoiceInfo};
 pub use voice::{EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoiceShape, VoiceSupport};

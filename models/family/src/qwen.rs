@@ -18,8 +18,8 @@ use omni_pipeline::stage::BackendError;
 use crate::compute::{ComputePlan, ProcessRole};
 use crate::source::ModelSource;
 use crate::{
-    ChatInfo, ChatMessage, Converse, Detokenizer, DeviceFigures, EncodeVoice, ModelInfo, Prompt, PromptError,
-    SpeechInfo, Voicing,
+    ChatInfo, ChatMessage, Converse, Detokenizer, DeviceFigures, EncodeVoice, Family, Prompt, PromptError,
+    Speak, SpeechInfo, Voicing,
 };
 use card::Ends;
 use chat_networks::{ChatNetworks, Text};
@@ -41,7 +41,7 @@ pub(crate) struct Qwen {
     /// Bounds of its speech, for a model that finds no end by itself.
     ends: Ends,
     /// The part that converses, or the reason why there is none.
-    chat_networks: Result<ChatNetworks, String>,
+    chat_networks: Result<Arc<ChatNetworks>, String>,
     /// Encoders that turn recordings into voices, for a model whose voices are recordings.
     voice_encoders: VoiceEncoders,
 }
@@ -84,13 +84,13 @@ impl Qwen {
             user: user.into_iter().map(UserRow::Token).collect(),
             kv,
             ends,
-            chat_networks: chat_networks.map(|chat_networks| chat_networks.with_voicing(voicing)),
+            chat_networks: chat_networks.map(|chat_networks| Arc::new(chat_networks.with_voicing(voicing))),
             voice_encoders: VoiceEncoders::default(),
         })
     }
 }
 
-impl ModelInfo for Qwen {
+impl Speak for Qwen {
     fn info(&self) -> &SpeechInfo {
         &self.info
     }
@@ -112,22 +112,36 @@ impl ModelInfo for Qwen {
     }
 }
 
-impl Converse for Qwen {
-    fn chat(&self) -> Result<ChatInfo, String> {
-        self.chat_networks
-            .as_ref()
-            .map(|c| c.info().clone())
-            .map_err(Clone::clone)
+/// The part of a model that converses.
+struct Chat {
+    model: Arc<Qwen>,
+    chat_networks: Arc<ChatNetworks>,
+}
+
+impl From<Qwen> for Family {
+    fn from(model: Qwen) -> Self {
+        let model = Arc::new(model);
+        let chat = model.chat_networks.clone().map(|chat_networks| {
+            let model = Arc::clone(&model);
+            Arc::new(Chat { model, chat_networks }) as Arc<dyn Converse>
+        });
+        Self {
+            chat,
+            ..Self::voice(model)
+        }
+    }
+}
+
+impl Converse for Chat {
+    fn chat(&self) -> ChatInfo {
+        self.chat_networks.info().clone()
     }
 
     fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
-        let chat_networks = self
-            .conversing()
-            .map_err(|error| PromptError::Failed(error.to_string()))?;
-        chat_networks.prompt(messages)
+        self.chat_networks.prompt(messages)
     }
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {
-        Box::new(Text(self.loaded_models.any().tokenizer().decoder()))
+        Box::new(Text(self.model.loaded_models.any().tokenizer().decoder()))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_pipeline::request::{Clip, Sampling};
-use omni_pipeline::stage::{BackendError, StageFamily};
+use omni_pipeline::stage::BackendError;
 use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, Detokenizer, Prompt};
@@ -59,11 +59,11 @@ pub struct SpeechInfo {
     pub voice_support: VoiceSupport,
     /// Rate of its audio.
     pub sample_rate: SampleRate,
-    /// Audio of one codec frame.
+    /// Audio of one frame that the stage before the last one gives: codes or latents.
     pub samples_per_frame: SamplesPerFrame,
-    /// Codec frames of silence that its sequences begin with, and that are trimmed; 0 if it is not known.
+    /// Frames of silence that its sequences begin with, and that are trimmed; 0 if it is not known.
     pub leading_silence_frames: u32,
-    /// Most codec frames of one sequence.
+    /// Most frames of one sequence.
     pub max_frames: u32,
     /// Longest sequence of the stage that reads text, in positions.
     pub max_context: u32,
@@ -89,7 +89,32 @@ pub struct Terms {
 }
 
 impl SpeechInfo {
-    /// Playing time of one codec frame.
+    /// Properties of a model of that name about which nothing else is known: it has no voice yet, and no limits.
+    pub fn new(id: &str, sample_rate: SampleRate, samples_per_frame: SamplesPerFrame) -> Self {
+        Self {
+            id: id.to_owned(),
+            display_name: id.to_owned(),
+            description: String::new(),
+            languages: Vec::new(),
+            detects_language: false,
+            instructions: false,
+            non_streaming: None,
+            own_speed: false,
+            voices: Vec::new(),
+            voice_support: VoiceSupport::default(),
+            sample_rate,
+            samples_per_frame,
+            leading_silence_frames: 0,
+            max_frames: u32::MAX,
+            max_context: u32::MAX,
+            default_sampling: Sampling::default(),
+            normalizer: None,
+            max_characters: usize::MAX,
+            terms: Terms::default(),
+        }
+    }
+
+    /// Playing time of one frame.
     pub fn frame_duration(&self) -> std::time::Duration {
         self.sample_rate
             .duration(self.samples_per_frame.samples(omni_audio::Frames(1)))
@@ -127,8 +152,8 @@ impl DeviceFigures {
     }
 }
 
-/// A loaded model: its stages and its properties.
-pub trait ModelInfo: StageFamily {
+/// The part of a model that speaks.
+pub trait Speak: Send + Sync + 'static {
     /// Properties of the model.
     fn info(&self) -> &SpeechInfo;
 
@@ -159,13 +184,10 @@ pub trait ModelInfo: StageFamily {
     }
 }
 
-/// A model that answers conversations, if its checkpoint can.
-pub trait Converse: ModelInfo {
+/// The part of a model that answers conversations.
+pub trait Converse: Send + Sync + 'static {
     /// Chat properties of the model.
-    ///
-    /// # Errors
-    /// The reason if it holds no conversations; the methods below are not called then.
-    fn chat(&self) -> Result<ChatInfo, String>;
+    fn chat(&self) -> ChatInfo;
 
     /// Builds the prompt of a conversation; every recording in it has been encoded. May take long; not called on a
     /// thread that others wait for.

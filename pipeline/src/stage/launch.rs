@@ -12,6 +12,7 @@ use super::handle::StageHandle;
 use super::one_shot::OneShot;
 use super::replica::ReplicaId;
 use super::status::ReplicaStatus;
+use super::unknown::Unknown;
 use super::worker::{StageBody, stage};
 use crate::clock::Clock;
 
@@ -127,6 +128,12 @@ impl Launch {
             self.disagree("a one-shot stage");
         };
         let core = OneShot::new(backend, config, &self.status, self.clock);
+        stage(core, self.status, self.settings.mailbox, self.clock, self.device)
+    }
+
+    /// A stage that the family does not have, although its graph names it. It is never ready, and says why.
+    pub fn unknown(self) -> (StageHandle, StageBody) {
+        let core = Unknown(self.status.stage());
         stage(core, self.status, self.settings.mailbox, self.clock, self.device)
     }
 

@@ -11,8 +11,7 @@ use omni_core::orchestrator::{ChatPath, Model, Orchestrator};
 use omni_core::tasks::Tasks;
 use omni_engine::{StageGraph, StageNode};
 use omni_family::{
-    ChatInfo, ChatMessage, Converse, Detokenizer, Device, LoadedModel, ModelSource, ProcessRole, SpeechInfo,
-    Terms,
+    ChatInfo, ChatMessage, Detokenizer, Device, Family, ModelSource, ProcessRole, SpeechInfo, Terms,
 };
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::EdgeSink;
@@ -32,7 +31,7 @@ use super::stages::{Stages, sampling, timeouts};
 ///
 /// # Errors
 /// With everything that is wrong with the checkpoint, or with a device.
-pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> anyhow::Result<LoadedModel> {
+pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> anyhow::Result<Family> {
     omni_family::load(
         source,
         &deploy.compute_plan(),
@@ -56,19 +55,18 @@ pub(super) struct ModelStart {
 
 impl ModelStart {
     /// Returns when the model is installed and warm; calls `loaded` when it is installed.
-    pub(super) async fn run<B, L>(
+    pub(super) async fn run<L>(
         self,
         load: L,
         orchestrator: &Orchestrator,
         loaded: impl FnOnce(),
     ) -> anyhow::Result<()>
     where
-        B: Converse,
-        L: FnOnce() -> anyhow::Result<B> + Send + 'static,
+        L: FnOnce() -> anyhow::Result<Family> + Send + 'static,
     {
         let patience = self.config.deploy.load_timeout;
-        let backend = loading::load(load, self.clock, patience).await?;
-        orchestrator.install(self.model(&Arc::new(backend))?);
+        let family = loading::load(load, self.clock, patience).await?;
+        orchestrator.install(self.model(&family)?);
         let model = orchestrator.model()?;
         loaded();
         tokio::select! {
@@ -89,35 +87,35 @@ impl ModelStart {
         Ok(())
     }
 
-    fn model<B: Converse>(&self, backend: &Arc<B>) -> anyhow::Result<Model> {
-        let graph = backend.graph();
+    fn model(&self, family: &Family) -> anyhow::Result<Model> {
+        let speech = family.speech()?;
+        let graph = family.stages.graph();
         graph.check().context("invalid stage graph")?;
         let deploy = self.config.deploy.for_graph(&graph, self.config.max_active);
-        let hears = backend.chat().is_ok_and(|chat| chat.hearing.is_some());
         let terms = Terms {
             aliases: deploy.model_aliases.clone(),
-            hears,
+            hears: family.hearing().is_some(),
             strict: self.config.strict,
         };
-        let info = served(backend.info(), &graph, &deploy, terms);
+        let info = served(speech.info(), &graph, &deploy, terms);
         let stages = Stages {
             graph: &graph,
             deploy: &deploy,
             info: &info,
             max_active: self.config.max_active,
         };
-        let chat = chat(backend, &stages);
+        let chat = chat(family, &stages);
 
         // All stages share the bounds of their token histograms, which have to do for the longest sequences among them.
         let longest = chat.as_ref().map_or(0, |chat| chat.info.max_context);
-        let computing = Arc::clone(backend);
+        let computing = Arc::clone(speech);
         self.bridge
             .model(&info, &graph, &deploy, longest.max(info.max_context), move || {
                 computing.devices()
             });
-        let reader = Arc::clone(backend);
-        let speaker = Arc::clone(backend);
-        let voices = Arc::clone(backend);
+        let reader = Arc::clone(speech);
+        let speaker = Arc::clone(speech);
+        let voices = Arc::clone(speech);
         Ok(Model {
             sampling: first_sampling(&graph, &deploy),
             encode: Arc::new(move |text| reader.encode(text)),
@@ -125,13 +123,13 @@ impl ModelStart {
             voice_recordings: Arc::new(move |voice| voices.voice_recording(voice)),
             chat,
             compute: Compute::default(),
-            pipeline: self.pipeline(backend, &stages)?,
+            pipeline: self.pipeline(family, &stages)?,
             info: Arc::new(info),
         })
     }
 
     /// The stages of the graph, running.
-    fn pipeline<B: Converse>(&self, backend: &Arc<B>, stages: &Stages<'_>) -> anyhow::Result<Arc<Pipeline>> {
+    fn pipeline(&self, family: &Family, stages: &Stages<'_>) -> anyhow::Result<Arc<Pipeline>> {
         let changes = Changes::default();
         let nodes = stages.graph.stages.iter();
         let computed_on = nodes.flat_map(|node| &stages.deploy.stage(node.name).devices);
@@ -141,7 +139,7 @@ impl ModelStart {
         let pool = |node: &StageNode| {
             let pool = self.pool(
                 node,
-                self.replicas(backend, stages, node, &devices)?,
+                self.replicas(family, stages, node, &devices)?,
                 stages.deploy,
                 &changes,
             )?;
@@ -164,9 +162,9 @@ impl ModelStart {
     }
 
     /// Makes the replicas of a stage: threads of this process, or processes of their own.
-    fn replicas<B: Converse>(
+    fn replicas(
         &self,
-        backend: &Arc<B>,
+        family: &Family,
         stages: &Stages<'_>,
         node: &StageNode,
         devices: &BTreeMap<Device, SharedDevice>,
@@ -179,7 +177,7 @@ impl ModelStart {
             Placement::Process => return stage_process::replicas(&self.config, settings.mailbox, clock),
             Placement::Elsewhere => return Ok(stage_process::absent(settings.mailbox, clock)),
         }
-        let family = Arc::clone(backend);
+        let family = Arc::clone(&family.stages);
         let computed_on = stages.deploy.stage(stage).devices.iter();
         let shared: Vec<_> = computed_on
             .filter_map(|device| devices.get(device).cloned())
@@ -250,17 +248,19 @@ fn first_sampling(graph: &StageGraph, deploy: &Deploy) -> omni_pipeline::request
 }
 
 /// The part of a model that converses, or why there is none.
-fn chat<B: Converse>(backend: &Arc<B>, stages: &Stages<'_>) -> Result<ChatPath, String> {
+fn chat(family: &Family, stages: &Stages<'_>) -> Result<ChatPath, String> {
     // The model's own reason first: its graph only follows from that.
-    let found = backend.chat().and_then(|info| match stages.graph.answers() {
-        Some(stage) => Ok((stage, info)),
+    let found = family.chat.as_ref().map_err(Clone::clone);
+    let found = found.and_then(|chat| match stages.graph.answers() {
+        Some(stage) => Ok((stage, chat)),
         None => Err("its graph has no stage that answers".to_owned()),
     });
-    let (stage, info) = found.inspect_err(|why| tracing::info!("chat is off: {why}"))?;
+    let (stage, chat) = found.inspect_err(|why| tracing::info!("chat is off: {why}"))?;
     let deploy = stages.deploy.ar_of(stage);
     let longest = deploy.and_then(|deploy| deploy.max_model_len).unwrap_or(u32::MAX);
-    let reader = Arc::clone(backend);
-    let writer = Arc::clone(backend);
+    let info = chat.chat();
+    let reader = Arc::clone(chat);
+    let writer = Arc::clone(chat);
     Ok(ChatPath {
         info: Arc::new(ChatInfo {
             default_sampling: deploy.map(sampling).unwrap_or_default().or(info.default_sampling),

@@ -6,11 +6,11 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow, bail};
 use omni_config::deploy::Deploy;
 use omni_engine::{StageGraph, StageNode};
-use omni_family::{LoadedModel, ModelInfo as _, ModelSource, ProcessRole};
+use omni_family::{Family, ModelSource, ProcessRole};
 use omni_models::GRAPHS;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::stage::{
-    Changes, EngineSink, Launch, ReplicaId, ReplicaStatus, StageFamily as _, StageHandle, TurnTimeouts,
+    Changes, EngineSink, Launch, ReplicaId, ReplicaStatus, StageHandle, TurnTimeouts,
 };
 
 use super::loading::load_blocking;
@@ -81,7 +81,7 @@ impl HostedStage<'_> {
         source: &ModelSource,
         clock: Clock,
         beat: impl FnMut() -> anyhow::Result<()>,
-    ) -> anyhow::Result<Arc<LoadedModel>> {
+    ) -> anyhow::Result<Family> {
         let source = source.clone();
         let plan = self.deploy.compute_plan();
         let role = ProcessRole::Stage {
@@ -89,16 +89,16 @@ impl HostedStage<'_> {
             replica: self.replica.0,
         };
         let load = move || omni_family::load(&source, &plan, role);
-        load_blocking(load, clock, self.deploy.load_timeout, beat).map(Arc::new)
+        load_blocking(load, clock, self.deploy.load_timeout, beat)
     }
 
     /// Starts the replica, which `sink` hears.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system gives no thread, or if the model does not speak.
     pub(super) fn start(
         &self,
-        model: Arc<LoadedModel>,
+        model: Family,
         sink: Arc<dyn EngineSink>,
         clock: Clock,
     ) -> anyhow::Result<RunningStage> {
@@ -107,7 +107,7 @@ impl HostedStage<'_> {
         let stages = Stages {
             graph: self.graph,
             deploy: self.deploy,
-            info: model.info(),
+            info: model.speech()?.info(),
             max_active: self.max_active,
         };
         let settings = stages.settings(self.node);
@@ -115,7 +115,7 @@ impl HostedStage<'_> {
         let changes = Changes::default();
         let status = ReplicaStatus::new(stage, replica, deploy.restart(), changes.clone()).observed_by(sink);
         let launch = Launch::new(settings, status.clone(), clock);
-        let (handle, body) = model.launch(stage, launch);
+        let (handle, body) = model.stages.launch(stage, launch);
         let thread = std::thread::Builder::new()
             .name(format!("{stage}-{replica}"))
             .spawn(move || body.run())

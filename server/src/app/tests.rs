@@ -1,7 +1,7 @@
 //! Servers whose model or listener fails.
 
 use omni_config::RawConfig;
-use omni_family::LoadedModel;
+use omni_family::Family;
 
 use super::*;
 
@@ -20,7 +20,7 @@ async fn a_model_that_is_never_read_is_told_and_keeps_nobody_from_ending() {
     .validate()
     .unwrap();
     let (release, held) = std::sync::mpsc::channel::<()>();
-    let load = move || -> anyhow::Result<LoadedModel> {
+    let load = move || -> anyhow::Result<Family> {
         // Until the test is over.
         let _ = held.recv();
         anyhow::bail!("too late")
@@ -44,7 +44,7 @@ async fn a_listener_that_failed_is_no_obstacle_to_shutting_down() {
     .unwrap()
     .validate()
     .unwrap();
-    let load = || -> anyhow::Result<LoadedModel> { anyhow::bail!("none") };
+    let load = || -> anyhow::Result<Family> { anyhow::bail!("none") };
     let mut app = App::start(&config, Sinks::log(), load).await.unwrap();
     let failing = tokio::spawn(async { anyhow::bail!("the socket is gone") });
     std::mem::replace(&mut app.listener, failing).abort();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use omni_engine::{
     ArConfig, CacheSalt, ChunkConfig, ChunkOutput, CodecFrame, SeqId, StageGraph, StageKind, StreamOptions,
 };
-use omni_family::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
+use omni_family::{ChatMessage, Converse as _, Part, Role, Speak as _};
 use omni_models::{CODE2WAV, ENCODER, QWEN3_OMNI, TALKER, THINKER};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{EdgeReader, EdgeWriter};

@@ -12,12 +12,9 @@ use omni_engine::{
     ModelError, OneShotModel, PayloadKind, Port, Sampled, SeqId, SeqStep, Sequences, Skipped, StageEdge,
     StageGraph, StageKind, StageNode, StepExecutor, Warmup,
 };
-use omni_family::{
-    ChatInfo, ChatMessage, Converse, Detokenizer, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
-    VoiceInfo, VoiceSupport,
-};
+use omni_family::{Family, Speak, SpeechInfo, VoiceInfo};
 use omni_pipeline::item::{AudioPiece, FromItem, Item, ItemKind};
-use omni_pipeline::request::{Clip, DecodeRequest, Payloads, Sampling, StageRequest};
+use omni_pipeline::request::{Clip, DecodeRequest, Payloads, StageRequest};
 use omni_pipeline::stage::{
     ArBackend, BackendError, ChunkBackend, Launch, OneShotBackend, StageBody, StageFamily, StageHandle,
     WarmUp,
@@ -61,28 +58,17 @@ impl Chain {
             display_name: id.to_owned(),
             description: String::new(),
         };
+        let rate = SampleRate::new(16_000).expect("a usual rate");
+        let frame = SamplesPerFrame(SAMPLES.try_into().expect("not zero"));
         Self {
             detail,
             info: SpeechInfo {
-                id: "chain".to_owned(),
                 display_name: "Chain".to_owned(),
-                description: String::new(),
-                languages: Vec::new(),
-                detects_language: false,
-                instructions: false,
                 voices: VOICES.map(voice).into(),
-                voice_support: VoiceSupport::default(),
-                sample_rate: SampleRate::new(16_000).expect("a usual rate"),
-                samples_per_frame: SamplesPerFrame(SAMPLES.try_into().expect("not zero")),
-                leading_silence_frames: 0,
-                non_streaming: None,
-                own_speed: false,
                 max_frames: 1 << 20,
                 max_context: 1 << 20,
-                default_sampling: Sampling::default(),
-                normalizer: None,
                 max_characters: 80,
-                terms: Terms::default(),
+                ..SpeechInfo::new("chain", rate, frame)
             },
             voices: [("low", 0.25), ("high", 0.5)]
                 .map(|(name, level)| (name, Clip::new(vec![level; 160])))
@@ -133,12 +119,13 @@ impl StageFamily for Chain {
             (READER, _) => launch.autoregressive(Reader),
             (DETAIL, StageKind::Autoregressive) => launch.autoregressive(Detail),
             (DETAIL, _) => launch.chunk(Detail),
-            _ => launch.chunk(Sound),
+            (SOUND, _) => launch.chunk(Sound),
+            _ => launch.unknown(),
         }
     }
 }
 
-impl ModelInfo for Chain {
+impl Speak for Chain {
     fn info(&self) -> &SpeechInfo {
         &self.info
     }
@@ -152,17 +139,9 @@ impl ModelInfo for Chain {
     }
 }
 
-impl Converse for Chain {
-    fn chat(&self) -> Result<ChatInfo, String> {
-        Err("it only speaks".to_owned())
-    }
-
-    fn prompt(&self, _: &[ChatMessage]) -> Result<Prompt, PromptError> {
-        Err(PromptError::Failed("it only speaks".to_owned()))
-    }
-
-    fn detokenizer(&self) -> Box<dyn Detokenizer> {
-        unreachable!("it only speaks")
+impl From<Chain> for Family {
+    fn from(chain: Chain) -> Self {
+        Self::voice(Arc::new(chain))
     }
 }
 

@@ -20,7 +20,7 @@ use super::Qwen;
 use super::chat_networks::{self, ChatNetworks};
 use super::loaded_models::{ComputeTarget, options, planned};
 use super::voice_encoder::silent_voice;
-use crate::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
+use crate::{ChatMessage, Part, Role, Speak as _};
 
 /// Text that warms the talker up; the audio is discarded.
 const SPOKEN: &str = "hello.";
@@ -78,7 +78,7 @@ impl Qwen {
 
     pub(super) fn conversing(&self) -> Result<&ChatNetworks, BackendError> {
         self.chat_networks
-            .as_ref()
+            .as_deref()
             .map_err(|why| BackendError::Failed(why.clone()))
     }
 
@@ -168,7 +168,8 @@ impl StageFamily for Qwen {
             THINKER => launch.autoregressive(ThinkerStage(self, replica)),
             TALKER => launch.autoregressive(TalkerStage(self, replica)),
             ENCODER => launch.one_shot(EncoderStage(self, replica)),
-            _ => launch.chunk(Code2WavStage(self, replica)),
+            CODE2WAV => launch.chunk(Code2WavStage(self, replica)),
+            _ => launch.unknown(),
         }
     }
 }
@@ -245,7 +246,7 @@ impl ArBackend for ThinkerStage {
             role: Role::User,
             parts: vec![Part::Text(ASKED.into())],
         };
-        let prompt = self.0.prompt(&[greeting]);
+        let prompt = self.0.conversing()?.prompt(&[greeting]);
         let prompt =
             prompt.map_err(|error| BackendError::Failed(format!("the warm-up is refused: {error}")))?;
         let request = TextRequest {
@@ -329,7 +330,7 @@ impl OneShotBackend for EncoderStage {
     }
 
     fn warm_up(&self) -> Result<StageRequest, BackendError> {
-        let hearing = self.0.chat().map_err(BackendError::Failed)?.hearing;
+        let hearing = self.0.conversing()?.info().hearing;
         let hearing = hearing.ok_or_else(|| BackendError::Failed("the model takes no audio".to_owned()))?;
         let samples = hearing.sample_rate.samples(WARM_UP_AUDIO.min(hearing.max_audio));
         Ok(StageRequest::Encode(vec![0.0; samples.len()].into()))

@@ -3,34 +3,15 @@ use std::sync::Arc;
 use omni_audio::{SampleRate, SamplesPerFrame};
 
 use super::*;
-use omni_family::VoiceInfo;
-use omni_pipeline::request::Sampling;
 
 fn info() -> SpeechInfo {
+    let rate = SampleRate::new(16_000).unwrap();
+    let frame = SamplesPerFrame(640.try_into().unwrap());
     SpeechInfo {
-        id: "m".into(),
-        display_name: "m".into(),
-        description: String::new(),
-        languages: vec![],
-        detects_language: false,
-        instructions: false,
-        voices: vec![VoiceInfo {
-            id: "v".into(),
-            display_name: "v".into(),
-            description: String::new(),
-        }],
-        voice_support: Default::default(),
-        sample_rate: SampleRate::new(16_000).unwrap(),
-        samples_per_frame: SamplesPerFrame(640.try_into().unwrap()),
-        leading_silence_frames: 0,
-        non_streaming: None,
-        own_speed: false,
         max_frames: 100,
         max_context: 200,
-        default_sampling: Sampling::default(),
-        normalizer: None,
         max_characters: 60,
-        terms: omni_family::Terms::default(),
+        ..SpeechInfo::new("m", rate, frame)
     }
 }
 

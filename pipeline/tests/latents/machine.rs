@@ -115,6 +115,13 @@ pub(crate) fn tokens(text: &str) -> Vec<u32> {
 
 impl Machine {
     pub(crate) async fn start(script: Script, placement: Placement, replicas: u32) -> Self {
+        let machine = Self::build(script, placement, replicas);
+        machine.until_ready().await;
+        machine
+    }
+
+    /// One whose stages may still be loading.
+    pub(crate) fn build(script: Script, placement: Placement, replicas: u32) -> Self {
         let lines = Lines::default();
         let changes = Changes::default();
         let graph = script.graph();
@@ -158,9 +165,7 @@ impl Machine {
             clock: Clock::start(),
         };
         let pipeline = Pipeline::new(parts).expect("the graph can be run");
-        let machine = Self { pipeline, lines };
-        machine.until_ready().await;
-        machine
+        Self { pipeline, lines }
     }
 
     pub(crate) async fn until_ready(&self) {

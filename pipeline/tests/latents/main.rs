@@ -7,7 +7,7 @@ mod voice;
 use std::sync::atomic::Ordering;
 
 use machine::{AHEAD, Machine, PATIENCE, Placement, tokens};
-use omni_pipeline::orchestrator::SpeechOutput;
+use omni_pipeline::orchestrator::{SpeechOutput, StageError};
 use omni_pipeline::stage::End;
 use voice::{ACOUSTIC, Fault, PER_FRAME, QUEUE, Script, Shape, VOCODER, expected};
 
@@ -243,4 +243,26 @@ async fn what_the_graph_does_not_declare_is_an_error_that_names_both() {
         assert_eq!(message, "it gave a codec frame, its edge carries latents");
         machine.pipeline.stop();
     }
+}
+
+#[tokio::test]
+async fn a_stage_that_the_family_does_not_have_is_named() {
+    let script = Script {
+        fault: Some(Fault::NoVocoder),
+        ..looking(2)
+    };
+    let machine = Machine::build(script, Placement::Threads, 1);
+    let mut changes = machine.pipeline.changes().follow();
+    let failed = async {
+        loop {
+            match machine.pipeline.check_speech() {
+                Err(StageError::Failed { stage, message }) => break (stage, message),
+                _ => changes.changed().await.expect("it lives as long as we"),
+            }
+        }
+    };
+    let (stage, message) = tokio::time::timeout(PATIENCE, failed).await.expect("it fails");
+    assert_eq!(stage, VOCODER);
+    assert!(message.contains("has no stage vocoder"), "{message}");
+    machine.pipeline.stop();
 }

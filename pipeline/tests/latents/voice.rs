@@ -45,6 +45,8 @@ pub(crate) enum Shape {
 pub(crate) enum Fault {
     /// The acoustic model gives codec frames.
     GivesCodes,
+    /// The family has no vocoder, although its graph names one.
+    NoVocoder,
     /// The vocoder panics in the first step with a caller's stream.
     VocoderPanicsOnce,
 }
@@ -192,6 +194,7 @@ impl Script {
         };
         let launch = Launch::new(settings, status, Clock::start());
         match (stage, self.shape, self.fault) {
+            (VOCODER, _, Some(Fault::NoVocoder)) => launch.unknown(),
             (VOCODER, ..) => launch.chunk(Vocoder(self)),
             (_, Shape::Whole, _) => launch.one_shot(Speaks(self)),
             (_, _, Some(Fault::GivesCodes)) => launch.one_shot(Codes(self)),

@@ -13,18 +13,23 @@ mod computed;
 mod config;
 mod family;
 mod floor;
+mod hibari;
 mod loader;
 mod mel;
 mod nn;
 mod paged;
+mod phonemes;
 mod qwen3_tts;
 mod random;
+mod spectrum;
 mod speech;
 mod talker;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod thinker;
 mod thinker_model;
+#[cfg(test)]
+mod tiny;
 mod tokenizer;
 mod topology;
 
@@ -34,8 +39,10 @@ pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem, loading_p
 pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens, VoiceSource};
 pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};
+pub use hibari::{Hibari, HibariSpeech, HibariText};
 pub use omni_backend::sampling::{Sampling, SamplingError, TextSampling};
 pub use omni_backend::{GpuFigures, TellFallback, Weights, share_small_products};
+pub use phonemes::{PhonemeError, SpokenWord, spoken_words};
 pub use qwen3_tts::{VOICE_SAMPLE_RATE, VoiceEncoder, VoiceError};
 pub use random::{RandomModel, RandomNameError};
 pub use speech::{DType, Kernels, Language, LoadOptions, Parts, SpeechLimits, SpeechModel, probe_gpu};

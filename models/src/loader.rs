@@ -53,6 +53,19 @@ impl<'a, P: Params> Loader<'a, P> {
         self.made(name, self.params.matrix(&[weight], bias.as_ref()))
     }
 
+    /// Matrix `weight` of shape `[out, in]` with `bias`.
+    pub(crate) fn matrix(
+        &self,
+        weight: &str,
+        bias: &str,
+        out: usize,
+        inputs: usize,
+    ) -> Result<P::Matrix, LoadError> {
+        let matrix = self.tensor(weight, &[out, inputs])?;
+        let bias = self.tensor(bias, &[out])?;
+        self.made(weight, self.params.matrix(&[matrix], Some(&bias)))
+    }
+
     /// Output head `{name}.weight` of shape `[out, in]`.
     pub(crate) fn head(&self, name: &str, out: usize, inputs: usize) -> Result<P::Matrix, LoadError> {
         let weight = self.tensor(&format!("{name}.weight"), &[out, inputs])?;

@@ -12,6 +12,7 @@ mod held;
 mod padded;
 mod pointwise;
 mod rows;
+mod whole;
 
 use super::host_ids::{HostIdBackend, HostIds};
 use super::ops::*;

@@ -35,8 +35,9 @@ pub use cpu::Cpu;
 pub use cpu::share_small_products;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 pub use gpu::Gpu;
-pub use layers::{Conv, Depthwise, Snake};
+pub use layers::{Act, BiLstm, Conv, Depthwise, Reach, Snake};
 pub use ops::*;
+pub use philox::normal_pair;
 pub use signals::{Part, Signals};
 pub use weights::Weights;
 

@@ -5,7 +5,7 @@ use super::{
     TellFallback, TextChosen,
 };
 use crate::angles::Angles;
-use crate::layers::{Conv, Depthwise, Snake};
+use crate::layers::{Act, BiLstm, Conv, Depthwise, Reach, Snake};
 use crate::sampling::{Choice, TextChoice};
 
 /// [`Sampler::choose_text`] by the host.
@@ -438,6 +438,52 @@ pub trait Convolutions: Pointwise + StreamMemory {
     fn download_samples(&self, x: &Self::Rows, signals: &Signals<Self>) -> Result<Self::PendingSamples>;
     /// The samples of every stream, when they are there.
     fn wait_samples(&self, pending: Self::PendingSamples) -> Result<Vec<Vec<f32>>>;
+}
+
+/// Operations on whole signals, which see both ends of them. The signals of a batch lie one after another, `lens` rows
+/// each, and do not see each other.
+pub trait WholeSignals: Products + Attention {
+    /// A convolution of rows that pass `act` first.
+    fn convolve(
+        &self,
+        conv: &Conv<Self>,
+        act: Act<'_, Self>,
+        x: &Self::Rows,
+        lens: &[usize],
+        reach: Reach,
+    ) -> Result<Self::Rows>;
+    /// As [`WholeSignals::convolve`], centred, of rows that are normalised before: of every channel of a signal the mean
+    /// is subtracted, and the rest divided by its deviation (`1e-5` is added to the variance), multiplied by `1 + gain`
+    /// and shifted. `style` is `[signals, gains | shifts]`.
+    fn adapt_convolve(
+        &self,
+        conv: &Conv<Self>,
+        style: &Self::Rows,
+        act: Act<'_, Self>,
+        x: &Self::Rows,
+        lens: &[usize],
+    ) -> Result<Self::Rows>;
+    /// What [`WholeSignals::adapt_convolve`] convolves.
+    fn adapt(
+        &self,
+        style: &Self::Rows,
+        act: Act<'_, Self>,
+        x: &Self::Rows,
+        lens: &[usize],
+    ) -> Result<Self::Rows>;
+    /// A centred convolution of every channel for itself.
+    fn convolve_depthwise(
+        &self,
+        conv: &Depthwise<Self>,
+        x: &Self::Rows,
+        lens: &[usize],
+    ) -> Result<Self::Rows>;
+    /// `[first direction | second direction]` of every row.
+    fn bilstm(&self, lstm: &BiLstm<Self>, x: &Self::Rows, lens: &[usize]) -> Result<Self::Rows>;
+    /// `max(x, slope * x)`.
+    fn leaky(&self, slope: f32, x: Self::Rows) -> Result<Self::Rows>;
+    /// The form with tanh.
+    fn gelu_tanh(&self, x: Self::Rows) -> Result<Self::Rows>;
 }
 
 /// Norms of rows.

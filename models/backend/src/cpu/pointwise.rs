@@ -25,6 +25,20 @@ for_each_isa! {
     pub(super) fn rms_norm(out: &mut [f32], x: &[f32], w: &[f32], eps: f32) = rms_norm_body;
     /// `x = w * (x - mean) / deviation + bias` per row of `w.len()` columns.
     pub(super) fn layer_norm(x: &mut [f32], w: &[f32], bias: &[f32], eps: f32) = layer_norm_body;
+    /// `x = max(x, slope * x)`.
+    pub(super) fn leaky(x: &mut [f32], slope: f32) = leaky_body;
+    /// `out = max(y, slope * y)`, `y` being `x * a + b` per column.
+    pub(super) fn affine_leaky(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32], slope: f32) = affine_leaky_body;
+    /// `out = y + sin(y * snake.0)^2 * snake.1`, `y` being `x * a + b`, all per column.
+    pub(super) fn affine_snake(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32], snake: (&[f32], &[f32])) = affine_snake_body;
+    /// `x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`.
+    pub(super) fn gelu_tanh(x: &mut [f32]) = gelu_tanh_body;
+    /// Adds the rows of `x` to `sums`.
+    pub(super) fn add_columns(sums: &mut [f32], x: &[f32]) = add_columns_body;
+    /// Adds the squares of the rows of `x` less `mean` to `sums`.
+    pub(super) fn add_squares(sums: &mut [f32], x: &[f32], mean: &[f32]) = add_squares_body;
+    /// A step of an LSTM: `gates` are those of input, forget, cell and output.
+    pub(super) fn lstm(h: &mut [f32], c: &mut [f32], gates: &[f32]) = lstm_body;
 }
 
 #[inline(always)]
@@ -234,6 +248,92 @@ fn layer_norm_body<const FUSED: bool>(x: &mut [f32], w: &[f32], bias: &[f32], ep
         for ((x, w), b) in x.iter_mut().zip(w).zip(bias) {
             *x = fma::<FUSED>((*x - mean) * scale, *w, *b);
         }
+    }
+}
+
+#[inline(always)]
+fn leaky_body<const FUSED: bool>(x: &mut [f32], slope: f32) {
+    for x in x {
+        *x = x.max(slope * *x);
+    }
+}
+
+#[inline(always)]
+fn affine_leaky_body<const FUSED: bool>(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32], slope: f32) {
+    for (out, x) in out.chunks_exact_mut(a.len()).zip(x.chunks_exact(a.len())) {
+        for (((out, &x), &a), &b) in out.iter_mut().zip(x).zip(a).zip(b) {
+            let y = fma::<FUSED>(x, a, b);
+            *out = y.max(slope * y);
+        }
+    }
+}
+
+#[inline(always)]
+fn affine_snake_body<const FUSED: bool>(
+    out: &mut [f32],
+    x: &[f32],
+    a: &[f32],
+    b: &[f32],
+    (frequency, size): (&[f32], &[f32]),
+) {
+    for (out, x) in out.chunks_exact_mut(a.len()).zip(x.chunks_exact(a.len())) {
+        let columns = a.iter().zip(b).zip(frequency).zip(size);
+        for ((out, &x), (((&a, &b), &frequency), &size)) in out.iter_mut().zip(x).zip(columns) {
+            let y = fma::<FUSED>(x, a, b);
+            *out = fma::<FUSED>(sin_squared::<FUSED>(y * frequency), size, y);
+        }
+    }
+}
+
+#[inline(always)]
+fn sigmoid<const FUSED: bool>(x: f32) -> f32 {
+    1.0 / (1.0 + exp::<FUSED>(-x))
+}
+
+#[inline(always)]
+fn tanh<const FUSED: bool>(x: f32) -> f32 {
+    1.0 - 2.0 / (1.0 + exp::<FUSED>(2.0 * x))
+}
+
+#[inline(always)]
+fn gelu_tanh_body<const FUSED: bool>(x: &mut [f32]) {
+    /// `2 * sqrt(2 / pi)`.
+    const TWICE: f32 = 1.595_769_1;
+    for x in x {
+        let inner = fma::<FUSED>(0.044_715 * *x * *x, *x, *x);
+        *x *= sigmoid::<FUSED>(TWICE * inner);
+    }
+}
+
+#[inline(always)]
+fn add_columns_body<const FUSED: bool>(sums: &mut [f32], x: &[f32]) {
+    for x in x.chunks_exact(sums.len()) {
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum += x;
+        }
+    }
+}
+
+#[inline(always)]
+fn add_squares_body<const FUSED: bool>(sums: &mut [f32], x: &[f32], mean: &[f32]) {
+    for x in x.chunks_exact(sums.len()) {
+        for ((sum, x), mean) in sums.iter_mut().zip(x).zip(mean) {
+            *sum = fma::<FUSED>(x - mean, x - mean, *sum);
+        }
+    }
+}
+
+#[inline(always)]
+fn lstm_body<const FUSED: bool>(h: &mut [f32], c: &mut [f32], gates: &[f32]) {
+    let units = h.len();
+    let (input, rest) = gates.split_at(units);
+    let (forget, rest) = rest.split_at(units);
+    let (cell, output) = rest.split_at(units);
+    let gates = input.iter().zip(forget).zip(cell).zip(output);
+    for ((h, c), (((input, forget), cell), output)) in h.iter_mut().zip(c).zip(gates) {
+        let kept = sigmoid::<FUSED>(*forget) * *c;
+        *c = fma::<FUSED>(sigmoid::<FUSED>(*input), tanh::<FUSED>(*cell), kept);
+        *h = sigmoid::<FUSED>(*output) * tanh::<FUSED>(*c);
     }
 }
 

@@ -61,6 +61,7 @@ test: ## Run every test
 
 test-all: ## Run every test, and those that take minutes: proxies before the server, Open WebUI in a browser
 	@scripts/setup test && scripts/setup proxies && scripts/setup open-webui
+	@scripts/weights || echo "weights: they cannot be had: tests with the weights of others are skipped" >&2
 	@OMNI_REQUIRE_OPEN_WEBUI="$(if $(CI),1)" OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" OMNI_REQUIRE_BROWSER="$$(scripts/setup browser-required)" CARGO="$(CARGO)" scripts/test all
 
 check: setup ## Formatting, lints, docs, licences, generated files

@@ -7,6 +7,7 @@
 
 mod header;
 mod info;
+mod pickle;
 mod problem;
 
 use std::borrow::Cow;
@@ -193,6 +194,17 @@ impl CheckpointSource {
         names.filter(is_shard).min()
     }
 
+    /// The names of the files in a folder, in order; none if there is no such folder, or no file system.
+    pub(crate) fn files(&self, folder: &str) -> Vec<String> {
+        let Self::Dir(dir) = self else { return Vec::new() };
+        let entries = std::fs::read_dir(dir.join(folder)).into_iter().flatten();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
     /// Length of a file in bytes; `None` if it does not exist.
     fn len(&self, name: &str) -> Result<Option<u64>, LoadError> {
         match self {
@@ -234,6 +246,33 @@ impl Checkpoint {
     /// [`LoadError`] if the only file, or the index of several, is missing, truncated or malformed.
     pub fn open(source: CheckpointSource) -> Result<Self, LoadError> {
         Self::open_in(source, None)
+    }
+
+    /// Opens a file of tensors of `source`, a folder: in the format of safetensors, or as PyTorch saves them.
+    pub(crate) fn open_file(source: CheckpointSource, file: &str) -> Result<Self, LoadError> {
+        let mut tensors = BTreeMap::new();
+        match &source {
+            CheckpointSource::Dir(dir) if !file.ends_with(".safetensors") => {
+                let opened = File::open(dir.join(file)).map_err(|e| LoadError::read(file, &e))?;
+                tensors = pickle::read(file, opened).map_err(LoadError::one)?;
+            }
+            _ => add_file(&source, file, &mut tensors)?,
+        }
+        Ok(Self {
+            source,
+            listing: file.to_owned(),
+            tensors,
+            absent: BTreeMap::new(),
+        })
+    }
+
+    /// The tensors under other names; those without one are left out.
+    pub(crate) fn renamed(mut self, name: impl Fn(&str) -> Option<String>) -> Self {
+        let tensors = std::mem::take(&mut self.tensors).into_iter();
+        self.tensors = tensors
+            .filter_map(|(old, info)| Some((name(&old)?, info)))
+            .collect();
+        self
     }
 
     /// Opens the tensors in one of its folders; other files are still named from the checkpoint's own.

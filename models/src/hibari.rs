@@ -158,7 +158,9 @@ impl Hibari {
             durations.push(frames);
             first += len;
         }
-        let prosody = self.net.prosody(b, b.gather(&prosody, &rows)?, &lens_of_frames)?;
+        let prosody = self
+            .net
+            .prosody(b, &b.gather(&prosody, &rows)?, &lens_of_frames)?;
         let prosody = b.host(&prosody)?;
         let acoustic = b.host(&b.gather(&acoustic, &rows)?)?;
         let mut speeches = Vec::new();
@@ -209,7 +211,7 @@ impl Hibari {
             .flatten()
             .map(|row| u32::try_from(row).unwrap_or(u32::MAX))
             .collect();
-        let spectra = b.host(&self.net.decode(b, b.rows(width, rows)?, &lens, &kept)?)?;
+        let spectra = b.host(&self.net.decode(b, &b.rows(width, rows)?, &lens, &kept)?)?;
         let mut rest = &spectra[..];
         let mut samples = Vec::new();
         for ((speech, _), wanted) in parts.iter_mut().zip(wanted) {

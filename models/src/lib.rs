@@ -1,4 +1,5 @@
-//! Qwen3-Omni and Qwen3-TTS: checkpoints, tokenizer, thinker, talker, code predictor, code2wav.
+//! Qwen3-Omni and Qwen3-TTS: checkpoints, tokenizer, thinker, talker, code predictor, code2wav. Kokoro and hibari: voices
+//! that read phonemes, an utterance or a chunk at a time.
 //!
 //! Flows in: a checkpoint in Hugging Face layout, prompts, text token ids, codec frames. Flows out: text tokens, codec
 //! frames and samples, through the engine's traits [`omni_engine::ArModel`] and [`omni_engine::ChunkModel`]. Owns
@@ -14,6 +15,7 @@ mod config;
 mod family;
 mod floor;
 mod hibari;
+mod kokoro;
 mod loader;
 mod mel;
 mod nn;
@@ -40,6 +42,7 @@ pub use code2wav::Code2Wav;
 pub use config::{GenerationDefaults, TextTokens, VoiceSource};
 pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};
 pub use hibari::{Hibari, HibariSpeech, HibariText};
+pub use kokoro::{Kokoro, KokoroSpeech, KokoroText, KokoroVoice};
 pub use omni_backend::sampling::{Sampling, SamplingError, TextSampling};
 pub use omni_backend::{GpuFigures, TellFallback, Weights, share_small_products};
 pub use phonemes::{PhonemeError, SpokenWord, spoken_words};

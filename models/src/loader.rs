@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use omni_backend::host::{DType, HostTensor, Reordering};
-use omni_backend::{ComputeError, Conv, Depthwise, DryRun, Params, Precision, Snake, Taps};
+use omni_backend::{BiLstm, ComputeError, Conv, Depthwise, DryRun, Params, Precision, Snake, Taps};
 
 use crate::checkpoint::{Checkpoint, LoadError, Problem};
 
@@ -257,8 +257,23 @@ impl<'a, P: Params> Loader<'a, P> {
         k: usize,
         stride: usize,
     ) -> Result<Conv<P>, LoadError> {
+        self.conv_transpose_times(name, (inputs, out, k), stride, None)
+    }
+
+    /// As [`Loader::conv_transpose`] with the weights times `factor`.
+    pub(crate) fn conv_transpose_times(
+        &self,
+        name: &str,
+        (inputs, out, k): (usize, usize, usize),
+        stride: usize,
+        factor: Option<f32>,
+    ) -> Result<Conv<P>, LoadError> {
         let weight = self.tensor(&format!("{name}.weight"), &[inputs, out, k])?;
         let weight = change(weight, |t| t.conv_transpose_as_matrix(stride), P::DRY);
+        let weight = match factor {
+            Some(factor) => change(weight, |t| mapped(t, |v| v * factor), P::DRY),
+            None => weight,
+        };
         let bias = self.tensor(&format!("{name}.bias"), &[out])?;
         let bias = change(bias, |t| t.repeated(stride), P::DRY);
         let matrix = self.made(name, self.params.matrix(&[weight], Some(&bias)))?;
@@ -268,6 +283,99 @@ impl<'a, P: Params> Loader<'a, P> {
                 taps: k / stride,
                 dilation: 1,
             },
+        })
+    }
+
+    /// As [`Loader::conv`] with the weights times `factor`, and `{name}.bias` times `bias` if that is given.
+    pub(crate) fn conv_times(
+        &self,
+        name: &str,
+        (out, inputs, k): (usize, usize, usize),
+        factor: f32,
+        bias: Option<f32>,
+    ) -> Result<Conv<P>, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, inputs, k])?;
+        let weight = change(weight, |t| mapped(&t.conv_as_matrix(), |v| v * factor), P::DRY);
+        let bias = bias.map(|factor| {
+            let bias = self.tensor(&format!("{name}.bias"), &[out])?;
+            Ok(change(bias, |t| mapped(t, |v| v * factor), P::DRY))
+        });
+        let bias = bias.transpose()?;
+        Ok(Conv {
+            matrix: self.made(name, self.params.matrix(&[weight], bias.as_ref()))?,
+            taps: Taps { taps: k, dilation: 1 },
+        })
+    }
+
+    /// Recurrent layer `name` in both directions, as PyTorch stores it.
+    pub(crate) fn bilstm(&self, name: &str, inputs: usize, units: usize) -> Result<BiLstm<P>, LoadError> {
+        let tensor = |part: &str, suffix: &str, shape: &[usize]| {
+            self.tensor(&format!("{name}.{part}_l0{suffix}"), shape)
+        };
+        let mut input = Vec::new();
+        let mut biases = Vec::new();
+        let mut hidden = |suffix: &str| {
+            input.push(tensor("weight_ih", suffix, &[4 * units, inputs])?);
+            let first = tensor("bias_ih", suffix, &[4 * units])?;
+            let second = tensor("bias_hh", suffix, &[4 * units])?;
+            if !P::DRY {
+                biases.extend(
+                    first
+                        .to_f32()
+                        .into_iter()
+                        .zip(second.to_f32())
+                        .map(|(a, b)| a + b),
+                );
+            }
+            let hidden = tensor("weight_hh", suffix, &[4 * units, units])?;
+            // What is fed back to itself is not rounded.
+            self.made(
+                name,
+                self.params.with_least(Precision::Stored).matrix(&[hidden], None),
+            )
+        };
+        let hidden = [hidden("")?, hidden("_reverse")?];
+        let bias = HostTensor::from_f32(vec![biases.len()], &biases);
+        Ok(BiLstm {
+            input: self.made(name, self.params.matrix(&input, Some(&bias)))?,
+            hidden,
+            units,
+        })
+    }
+
+    /// Depthwise transposed convolution `{name}.weight` of shape `[channels, 1, k]` with bias, as one that is centred on
+    /// rows with zeros between them.
+    pub(crate) fn depthwise_transpose(
+        &self,
+        name: &str,
+        channels: usize,
+        k: usize,
+    ) -> Result<Depthwise<P>, LoadError> {
+        let weight = self.tensor(&format!("{name}.weight"), &[channels, 1, k])?;
+        let weight = change(weight, HostTensor::depthwise_transpose_as_matrix, P::DRY);
+        Ok(Depthwise {
+            weight: self.made(name, self.params.vector(&weight))?,
+            bias: self.vector(&format!("{name}.bias"), channels)?,
+            taps: Taps { taps: k, dilation: 1 },
+        })
+    }
+
+    /// This number for every channel.
+    pub(crate) fn constant(&self, channels: usize, value: f32) -> Result<P::Vector, LoadError> {
+        self.made(
+            "",
+            self.params
+                .vector(&HostTensor::from_f32(vec![channels], &vec![value; channels])),
+        )
+    }
+
+    /// Snake activation `x + sin(alpha x)^2 / alpha`, `name` of shape `[1, channels, 1]` being alpha.
+    pub(crate) fn snake_of(&self, name: &str, channels: usize) -> Result<Snake<P>, LoadError> {
+        let alpha = self.tensor(name, &[1, channels, 1])?;
+        let inverse = change(alpha.clone(), |t| mapped(t, f32::recip), P::DRY);
+        Ok(Snake {
+            a: self.made(name, self.params.vector(&alpha))?,
+            b: self.made(name, self.params.vector(&inverse))?,
         })
     }
 
@@ -323,8 +431,25 @@ impl<'a, P: Params> Loader<'a, P> {
 
     /// The tensor `name`, which must have `shape`. In a dry run flaws are noted and the tensor is empty.
     fn tensor(&self, name: &str, shape: &[usize]) -> Result<HostTensor, LoadError> {
+        let factors = self.factors(name);
         if !P::DRY {
-            return self.checkpoint.read(name);
+            return match factors {
+                None => self.checkpoint.read(name),
+                Some([size, direction]) => Ok(folded(
+                    &self.checkpoint.read(&size)?,
+                    &self.checkpoint.read(&direction)?,
+                )),
+            };
+        }
+        if let Some([size, direction]) = factors {
+            // A size for every output, or of a transposed convolution for every input.
+            let of_size: Vec<usize> = shape
+                .iter()
+                .enumerate()
+                .map(|(i, &n)| if i == 0 { n } else { 1 })
+                .collect();
+            self.tensor(&size, &of_size)?;
+            return self.tensor(&direction, shape);
         }
         self.asked.borrow_mut().insert(name.to_owned(), shape.to_vec());
         let is_news = |flaw: &Problem| {
@@ -334,6 +459,12 @@ impl<'a, P: Params> Loader<'a, P> {
         let flaw = self.flaw(name, shape).filter(is_news);
         self.problems.borrow_mut().extend(flaw);
         Ok(HostTensor::from_f32(Vec::new(), &[]))
+    }
+
+    /// Names of the size and the direction by which a tensor that is not there is said, if they are there.
+    fn factors(&self, name: &str) -> Option<[String; 2]> {
+        let factors = [format!("{name}_g"), format!("{name}_v")];
+        (!self.has(name) && factors.iter().all(|name| self.has(name))).then_some(factors)
     }
 
     fn flaw(&self, name: &str, expected: &[usize]) -> Option<Problem> {
@@ -440,11 +571,25 @@ fn renamed(checkpoint: &Checkpoint, missing: &[String]) -> Option<Problem> {
     })
 }
 
+/// The tensor of which every part along the first dimension has this size and direction (weight normalisation).
+fn folded(size: &HostTensor, direction: &HostTensor) -> HostTensor {
+    let mut values = direction.to_f32();
+    let sizes = size.to_f32();
+    let part = values.len() / sizes.len().max(1);
+    for (part, size) in values.chunks_mut(part.max(1)).zip(sizes) {
+        let square: f64 = part.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
+        #[expect(clippy::cast_possible_truncation, reason = "a root of squares of f32")]
+        let factor = (f64::from(size) / square.sqrt()) as f32;
+        part.iter_mut().for_each(|v| *v *= factor);
+    }
+    HostTensor::from_f32(direction.shape.clone(), &values)
+}
+
 fn change(tensor: HostTensor, f: impl FnOnce(&HostTensor) -> HostTensor, dry: bool) -> HostTensor {
     if dry { tensor } else { f(&tensor) }
 }
 
-fn mapped(tensor: &HostTensor, f: fn(f32) -> f32) -> HostTensor {
+fn mapped(tensor: &HostTensor, f: impl Fn(f32) -> f32) -> HostTensor {
     let values: Vec<f32> = tensor.to_f32().into_iter().map(f).collect();
     HostTensor::from_f32(tensor.shape.clone(), &values)
 }

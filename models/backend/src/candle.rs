@@ -5,6 +5,7 @@
 mod attention;
 mod signals;
 mod weights;
+mod whole;
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{layer_norm_slow, rms_norm_slow, silu, swiglu};

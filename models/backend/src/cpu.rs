@@ -14,6 +14,8 @@ mod pointwise;
 mod rows;
 mod whole;
 
+use rayon::prelude::*;
+
 use super::host_ids::{HostIdBackend, HostIds};
 use super::ops::*;
 use super::routed::{self, Routed};
@@ -37,6 +39,9 @@ pub(crate) use rows::Rows;
 /// Signals shorter than this are copied together before a convolution, so that they share the weights' way through
 /// the caches.
 const SHORT_SIGNAL: usize = 8;
+
+/// Numbers from which on a sum is shared among threads.
+const SHARED_SUM: usize = 1 << 18;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Cpu {
@@ -385,6 +390,11 @@ impl Pointwise for Cpu {
                 for (x, y) in rows {
                     pointwise::multiply_add(self.isa, x, y, scale);
                 }
+            }
+            None if x.data().len() >= SHARED_SUM => {
+                let blocks = x.data_mut().par_chunks_mut(SHARED_SUM / 4);
+                let blocks = blocks.zip(y.data().par_chunks(SHARED_SUM / 4));
+                blocks.for_each(|(x, y)| pointwise::axpy(self.isa, x, y, 1.0));
             }
             None => pointwise::axpy(self.isa, x.data_mut(), y.data(), 1.0),
         }

@@ -442,7 +442,7 @@ pub trait Convolutions: Pointwise + StreamMemory {
 
 /// Operations on whole signals, which see both ends of them. The signals of a batch lie one after another, `lens` rows
 /// each, and do not see each other.
-pub trait WholeSignals: Products + Attention {
+pub trait WholeSignals: Products + Attention + Embedding {
     /// A convolution of rows that pass `act` first.
     fn convolve(
         &self,
@@ -454,7 +454,7 @@ pub trait WholeSignals: Products + Attention {
     ) -> Result<Self::Rows>;
     /// As [`WholeSignals::convolve`], centred, of rows that are normalised before: of every channel of a signal the mean
     /// is subtracted, and the rest divided by its deviation (`1e-5` is added to the variance), multiplied by `1 + gain`
-    /// and shifted. `style` is `[signals, gains | shifts]`.
+    /// and shifted. `style` is `[signals, gains | shifts]`. The result is added to `plus`.
     fn adapt_convolve(
         &self,
         conv: &Conv<Self>,
@@ -462,6 +462,7 @@ pub trait WholeSignals: Products + Attention {
         act: Act<'_, Self>,
         x: &Self::Rows,
         lens: &[usize],
+        plus: Option<&Self::Rows>,
     ) -> Result<Self::Rows>;
     /// What [`WholeSignals::adapt_convolve`] convolves.
     fn adapt(

@@ -146,6 +146,20 @@ impl<'a> Fields<'a> {
         self.get(&[name], &what, read).unwrap_or_default()
     }
 
+    /// As [`Fields::counts`] of the first of a list of lists, all of which must be equal.
+    pub(crate) fn first_counts(&self, name: &str, longest: usize) -> Vec<usize> {
+        let number = |v: &Value| whole(v).filter(|&n| n > 0 && n <= 1 << 20);
+        let read = |v: &'a Value| {
+            let lists = v
+                .as_array()
+                .filter(|lists| lists.iter().all(|list| lists.first() == Some(list)))?;
+            let first = lists.first()?.as_array().filter(|list| list.len() <= longest)?;
+            first.iter().map(number).collect()
+        };
+        let what = format!("a list of equal lists of at most {longest} whole numbers");
+        self.get(&[name], &what, read).unwrap_or_default()
+    }
+
     /// As [`Fields::counts`], empty if absent.
     pub(crate) fn counts_or_none(&self, name: &str, longest: usize) -> Vec<usize> {
         if self.has(&[name]) {

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use omni_backend::{
-    Act, AttentionShape, Conv, Depthwise, Embedding, Params, Reach, Result, Taps, WholeSignals,
-};
+use omni_backend::{Act, AttentionShape, Conv, Depthwise, Params, Reach, Result, Taps, WholeSignals};
 
 use crate::checkpoint::LoadError;
 use crate::hibari::config::{HibariConfig, TextConfig};
@@ -170,7 +168,7 @@ impl<B: WholeSignals> Block<B> {
     }
 }
 
-impl<B: WholeSignals + Embedding> TextEncoder<B> {
+impl<B: WholeSignals> TextEncoder<B> {
     fn forward(&self, b: &B, ids: &[u32], lens: &[usize]) -> Result<B::Rows> {
         let mut x = b.lookup(&self.embedding, &b.ids(1, ids.to_vec())?, 0)?;
         for block in &self.blocks {
@@ -188,7 +186,7 @@ impl<B: WholeSignals + Embedding> TextEncoder<B> {
     }
 }
 
-impl<B: WholeSignals + Embedding> Net<B> {
+impl<B: WholeSignals> Net<B> {
     /// What both encoders make of every id.
     pub(super) fn read(&self, b: &B, ids: &[u32], lens: &[usize]) -> Result<(B::Rows, B::Rows)> {
         Ok((
@@ -205,8 +203,8 @@ impl<B: WholeSignals + Embedding> Net<B> {
     }
 
     /// `[frames, 4]`: pitch of both halves of a frame, then their loudness.
-    pub(super) fn prosody(&self, b: &B, x: B::Rows, lens: &[usize]) -> Result<B::Rows> {
-        let mut x = b.linear(&self.prosody_in.matrix, &x)?;
+    pub(super) fn prosody(&self, b: &B, frames: &B::Rows, lens: &[usize]) -> Result<B::Rows> {
+        let mut x = b.linear(&self.prosody_in.matrix, frames)?;
         for block in &self.prosody_blocks {
             x = block.forward(b, x, lens)?;
         }
@@ -214,8 +212,8 @@ impl<B: WholeSignals + Embedding> Net<B> {
     }
 
     /// The rows `kept` of the decoder's spectra, `[kept, PARTS * bins]`.
-    pub(super) fn decode(&self, b: &B, x: B::Rows, lens: &[usize], kept: &[u32]) -> Result<B::Rows> {
-        let mut x = b.convolve(&self.enter, Act::None, &x, lens, Reach::centred(self.enter.taps))?;
+    pub(super) fn decode(&self, b: &B, x: &B::Rows, lens: &[usize], kept: &[u32]) -> Result<B::Rows> {
+        let mut x = b.convolve(&self.enter, Act::None, x, lens, Reach::centred(self.enter.taps))?;
         for block in &self.blocks {
             x = block.forward(b, x, lens)?;
         }

@@ -182,7 +182,7 @@ fn the_published_voice_is_the_reference_stage_by_stage() {
     let kept: Vec<u32> = (60..64).collect();
     let spectra = voice
         .net
-        .decode(b, rows, &[speech.frames()], &kept)
+        .decode(b, &rows, &[speech.frames()], &kept)
         .expect("computed");
     let spectra = b.host(&spectra).expect("there");
     let turned: Vec<f32> = (0..3005)

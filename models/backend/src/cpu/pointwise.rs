@@ -298,7 +298,7 @@ fn tanh<const FUSED: bool>(x: f32) -> f32 {
 #[inline(always)]
 fn gelu_tanh_body<const FUSED: bool>(x: &mut [f32]) {
     /// `2 * sqrt(2 / pi)`.
-    const TWICE: f32 = 1.595_769_1;
+    const TWICE: f32 = 1.595_769;
     for x in x {
         let inner = fma::<FUSED>(0.044_715 * *x * *x, *x, *x);
         *x *= sigmoid::<FUSED>(TWICE * inner);

@@ -1,6 +1,8 @@
 //! The kernels against candle's operations, on every instruction set that this machine has, and those of a GPU run on
 //! the processor.
 
+mod whole;
+
 use candle_core::Device;
 use proptest::prelude::*;
 

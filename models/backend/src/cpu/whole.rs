@@ -127,7 +127,7 @@ impl Cpu {
         lens.iter().enumerate().map(one).collect()
     }
 
-    /// Convolves the signals; `before` has a value for each.
+    /// Convolves the signals; `before` has a value for each. The results are added to `plus`.
     fn convolved(
         &self,
         conv: &Conv<Self>,
@@ -135,6 +135,7 @@ impl Cpu {
         x: &Rows,
         lens: &[usize],
         reach: Reach,
+        plus: Option<&Rows>,
     ) -> Rows {
         let (w, taps, width) = (&conv.matrix, conv.taps, x.width());
         let rows = |len: &usize| reach.rows(taps, *len);
@@ -164,6 +165,7 @@ impl Cpu {
         let mut jobs = Vec::new();
         let mut rest = out.data_mut();
         let mut start = 0;
+        let mut rest_of_plus = plus.map(Rows::data);
         for &len in lens {
             let signal = &padded.data()[start * width..(start + padded_len(len)) * width];
             start += padded_len(len);
@@ -171,12 +173,18 @@ impl Cpu {
                 let (out, others) = rest.split_at_mut(block.len() * w.outputs());
                 rest = others;
                 let last = (block.end - 1) * reach.step + taps.past() + 1;
-                jobs.push((&signal[block.start * reach.step * width..last * width], out));
+                let plus = rest_of_plus.map(|plus| plus.split_at(out.len()));
+                rest_of_plus = plus.map(|(_, others)| others);
+                let x = &signal[block.start * reach.step * width..last * width];
+                jobs.push((x, plus.map(|(own, _)| own), out));
             }
         }
         let step = reach.step * width;
-        each(jobs, numbers, |(x, out)| {
-            self.multiply_taps(conv, x, (width, step), out)
+        each(jobs, numbers, |(x, plus, out)| {
+            self.multiply_taps(conv, x, (width, step), out);
+            if let Some(plus) = plus {
+                pointwise::axpy(self.isa, out, plus, 1.0);
+            }
         });
         out
     }
@@ -275,7 +283,7 @@ impl WholeSignals for Cpu {
         lens: &[usize],
         reach: Reach,
     ) -> Result<Rows> {
-        Ok(self.convolved(conv, &self.before(None, act, x, lens), x, lens, reach))
+        Ok(self.convolved(conv, &self.before(None, act, x, lens), x, lens, reach, None))
     }
 
     fn adapt_convolve(
@@ -285,9 +293,10 @@ impl WholeSignals for Cpu {
         act: Act<'_, Self>,
         x: &Rows,
         lens: &[usize],
+        plus: Option<&Rows>,
     ) -> Result<Rows> {
         let before = self.before(Some(style), act, x, lens);
-        Ok(self.convolved(conv, &before, x, lens, Reach::centred(conv.taps)))
+        Ok(self.convolved(conv, &before, x, lens, Reach::centred(conv.taps), plus))
     }
 
     fn adapt(&self, style: &Rows, act: Act<'_, Self>, x: &Rows, lens: &[usize]) -> Result<Rows> {

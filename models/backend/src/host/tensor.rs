@@ -253,6 +253,17 @@ impl HostTensor {
         self.reordered(vec![k, channels], order)
     }
 
+    /// As [`HostTensor::depthwise_as_matrix`] for a transposed convolution: the taps in opposite order.
+    pub fn depthwise_transpose_as_matrix(&self) -> Self {
+        let [channels, _, k] = self.dims();
+        let order = Reordering {
+            dims: [1, 1, k, channels],
+            steps: [0, 0, -1, k.cast_signed()],
+            start: k - 1,
+        };
+        self.reordered(vec![k, channels], order)
+    }
+
     /// Same elements repeated `times` times.
     pub fn repeated(&self, times: usize) -> Self {
         let count = self.elements();
@@ -331,6 +342,11 @@ mod tests {
         is(&counted(&[out, 1, k]).depthwise_as_matrix(), &[k, out], |i| {
             (i % out) * k + i / out
         });
+        is(
+            &counted(&[out, 1, k]).depthwise_transpose_as_matrix(),
+            &[k, out],
+            |i| (i % out) * k + k - 1 - i / out,
+        );
         is(&counted(&[out]).repeated(3), &[3 * out], |i| i % out);
     }
 

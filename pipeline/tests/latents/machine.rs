@@ -115,13 +115,13 @@ pub(crate) fn tokens(text: &str) -> Vec<u32> {
 
 impl Machine {
     pub(crate) async fn start(script: Script, placement: Placement, replicas: u32) -> Self {
-        let machine = Self::build(script, placement, replicas);
+        let machine = Self::build(&script, placement, replicas);
         machine.until_ready().await;
         machine
     }
 
     /// One whose stages may still be loading.
-    pub(crate) fn build(script: Script, placement: Placement, replicas: u32) -> Self {
+    pub(crate) fn build(script: &Script, placement: Placement, replicas: u32) -> Self {
         let lines = Lines::default();
         let changes = Changes::default();
         let graph = script.graph();

@@ -251,7 +251,7 @@ async fn a_stage_that_the_family_does_not_have_is_named() {
         fault: Some(Fault::NoVocoder),
         ..looking(2)
     };
-    let machine = Machine::build(script, Placement::Threads, 1);
+    let machine = Machine::build(&script, Placement::Threads, 1);
     let mut changes = machine.pipeline.changes().follow();
     let failed = async {
         loop {

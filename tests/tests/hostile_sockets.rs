@@ -315,7 +315,13 @@ async fn a_caller_that_breaks_off_its_request_is_no_failure_of_the_server() {
     let _alone = ALONE.lock().await;
     let server = server(&[], |_| {}).await;
     let method = ("grpc_method", "Synthesize");
-    let sum = async |family: &str, labels: &[(&str, &str)]| Reading::of(&server).await.sum(family, labels);
+    let sum = async |family: &str, labels: &[(&str, &str)]| {
+        let reading = Reading::of(&server).await;
+        reading
+            .of_name(family, labels)
+            .map(|sample| sample.value)
+            .sum::<f64>()
+    };
     let reach = async |family: &str, expected: f64| {
         let reached = async {
             while sum(family, &[method]).await < expected {

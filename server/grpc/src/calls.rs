@@ -229,14 +229,15 @@ impl Call {
     /// Corrects the status of a response to a request that ended before its message: tonic answers as if the server had
     /// failed.
     fn blame_caller(&mut self, headers: &mut HeaderMap) {
-        let is_broken = self.request_end.is_broken.load(Ordering::Relaxed);
-        let has_message = self.request_end.has_message.load(Ordering::Relaxed);
-        let status = match code(headers) {
-            Some(UNKNOWN | INTERNAL) if is_broken => Status::cancelled("the request broke off"),
-            Some(INTERNAL) if !has_message => {
-                Status::invalid_argument("missing request message; expected one")
-            }
-            _ => return,
+        if !matches!(code(headers), Some(UNKNOWN | INTERNAL)) {
+            return;
+        }
+        let status = if self.request_end.is_broken.load(Ordering::Relaxed) {
+            Status::cancelled("the request broke off")
+        } else if self.request_end.is_short.load(Ordering::Relaxed) {
+            Status::invalid_argument("incomplete request message; expected a whole one")
+        } else {
+            return;
         };
         // Without details its headers are valid.
         let _ = status.add_header(headers);
@@ -319,7 +320,9 @@ pub(super) fn refused(status: &Status, reason: &str) {
 struct RequestEnd {
     /// A message has come.
     has_message: AtomicBool,
-    /// The end came within a message, or by an error of the connection.
+    /// It came within a message, or before any.
+    is_short: AtomicBool,
+    /// It came by an error of the connection.
     is_broken: AtomicBool,
 }
 
@@ -375,8 +378,9 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for CountedBody<B> {
         match (&polled, &self.side) {
             (Poll::Ready(Some(Ok(frame))), _) => self.passes(frame),
             (Poll::Ready(Some(Err(_))), Side::Request(end)) => end.is_broken.store(true, Ordering::Relaxed),
-            (Poll::Ready(None), Side::Request(end)) if self.frames.is_within() => {
-                end.is_broken.store(true, Ordering::Relaxed);
+            (Poll::Ready(None), Side::Request(end)) => {
+                let is_short = self.frames.is_within() || !end.has_message.load(Ordering::Relaxed);
+                end.is_short.store(is_short, Ordering::Relaxed);
             }
             _ => {}
         }

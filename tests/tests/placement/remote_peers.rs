@@ -14,6 +14,7 @@ use omni_pipeline::connector::{
 };
 use omni_pipeline::request::{ContextRow, SpeechRequest};
 use omni_pipeline::stage::{Changes, End, JobRefused, Recv, ReplicaId, ReplicaState, ReplicaStatus};
+use omni_proto::stage::v1;
 use omni_proto::stage::v1::end::Reason;
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::item::Payload;
@@ -189,7 +190,18 @@ fn a_host_sends_heartbeats_with_a_sequence_and_without() {
     };
     beats(&mut peer);
     let open = Open {
-        request: Some(Request::Decode(DecodeRequest::default())),
+        request: Some(Request::Decode(DecodeRequest {
+            speech: Some(v1::SpeechRequest {
+                speed: 1.0,
+                sampling: Some(v1::Sampling::default()),
+                ..v1::SpeechRequest::default()
+            }),
+            payloads: Some(v1::Payloads {
+                reads: Some(v1::Payload::Frames.into()),
+                gives: v1::Payload::Audio.into(),
+            }),
+            ..DecodeRequest::default()
+        })),
         ..Open::default()
     };
     peer.write_all(&frame(5, Body::Open(open))).unwrap();

@@ -110,10 +110,12 @@ impl Connection {
         let waits = self.pending.is_some();
         let closing = self.socket.closing();
         let takes = self.socket.takes_audio();
-        let idle = self
-            .running
-            .as_ref()
-            .is_some_and(|running| running.utterances.open() == 0);
+        let idle = !waits
+            && self.held.is_none()
+            && self
+                .running
+                .as_ref()
+                .is_some_and(|running| running.utterances.open() == 0);
         let (events, commands) = match &mut self.running {
             Some(running) => (Some(&mut running.events), running.commands.as_ref()),
             None if waits => (None, None),

@@ -9,7 +9,6 @@ mod memory;
 mod timer;
 
 use std::ffi::c_void;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

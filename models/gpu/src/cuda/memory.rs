@@ -1,6 +1,5 @@
 //! Device memory and pinned host memory.
 
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 

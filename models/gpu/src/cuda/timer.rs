@@ -1,7 +1,6 @@
 //! Times of graphs on the device, taken by an event in front of each, and one behind.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 

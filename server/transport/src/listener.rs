@@ -352,7 +352,12 @@ impl Shared {
 
     async fn open(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<Opened, (Became, io::Error)> {
         let gone = |error| (Became::Abandoned, error);
-        let named = match proxied_caller(&self.port.proxies, &mut stream, peer).await {
+        let proxies = &self.port.proxies;
+        let named = match proxy_protocol::refused(proxies, &stream, peer).await {
+            Ok(()) => proxied_caller(proxies, &mut stream, peer).await,
+            Err(error) => Err(error),
+        };
+        let named = match named {
             Ok(named) => named,
             Err(error) => {
                 if error.kind() == io::ErrorKind::InvalidData {

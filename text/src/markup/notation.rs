@@ -425,7 +425,7 @@ fn is_citation(label: &[char], context: &Context) -> bool {
     numbered && !context.line_start && !code && !interval
 }
 
-/// True if a sentence ends or goes on behind the letter of a note: "nations[a].", but not "names[a] is".
+/// True if a sentence ends or goes on behind the letter of a note: `nations[a].`, but not `names[a] is`.
 fn goes_on(rest: &[char], context: &Context) -> bool {
     match rest {
         [' ', c, ..] => c.is_lowercase() && !context.word.ends_with('s'),

@@ -81,7 +81,8 @@ pub(super) fn written(held: &[char], whole: bool) -> Judged {
     }
 }
 
-/// A code of colours whose ESC was lost: "[33mwarning[0m". A bracket that closes before another code comes is none: "[50mg]".
+/// A code of colours whose ESC was lost: `[33mwarning[0m`. A bracket that closes before another code comes is none:
+/// `[50mg]`.
 pub(super) fn lost(held: &[char], whole: bool) -> Judged {
     let digits = held[1..]
         .iter()

@@ -26,6 +26,7 @@ mod rules;
 mod server;
 mod slow_link;
 mod wire;
+mod wyoming;
 
 pub use browser::browse;
 pub use call::{
@@ -55,3 +56,4 @@ pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host, restart, restart_aft
 pub use server::{Edges, Records, TestServer};
 pub use slow_link::SlowLink;
 pub use wire::{Ending, Received};
+pub use wyoming::WyomingEvent;

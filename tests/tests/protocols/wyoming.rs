@@ -7,21 +7,15 @@ use std::time::Duration;
 use mdns_sd::{ServiceDaemon, ServiceEvent};
 use omni_config::{Quotas, Scope, new_key};
 use omni_proto::v1;
-use omni_tests::{FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, audio_of, http_to, python};
+use omni_tests::{
+    FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, WyomingEvent, audio_of, http_to, python,
+};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 const TEXT: &str = "Hello there. How are you?";
 const WYOMING: [&str; 2] = ["--wyoming", "127.0.0.1:0"];
-
-/// An event of the server.
-#[derive(Debug, PartialEq)]
-struct Event {
-    kind: String,
-    data: Value,
-    payload: Vec<u8>,
-}
 
 struct Client(BufReader<TcpStream>);
 
@@ -44,24 +38,8 @@ impl Client {
     }
 
     /// The next event; none at the end of the connection.
-    async fn next(&mut self) -> Option<Event> {
-        let mut line = String::new();
-        if self.0.read_line(&mut line).await.expect("a line") == 0 {
-            return None;
-        }
-        let head: Value = serde_json::from_str(&line).expect("JSON");
-        let length = |name: &str| head[name].as_u64().unwrap_or(0) as usize;
-        let mut data = vec![0; length("data_length")];
-        let mut payload = vec![0; length("payload_length")];
-        self.0.read_exact(&mut data).await.expect("data");
-        self.0.read_exact(&mut payload).await.expect("a payload");
-        let data = if data.is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_slice(&data).expect("JSON")
-        };
-        let kind = head["type"].as_str().expect("a type").to_owned();
-        Some(Event { kind, data, payload })
+    async fn next(&mut self) -> Option<WyomingEvent> {
+        WyomingEvent::next(&mut self.0).await
     }
 
     /// The code of the error that comes next, behind which the connection ends.

@@ -6,14 +6,14 @@ use futures::{SinkExt as _, StreamExt as _};
 use omni_config::{Quotas, Scope, new_key};
 use omni_proto::v1;
 use omni_tests::{
-    FakeScript, audio_of, audio_of_request, chat_config, chat_message, config, finish, generate, http, text,
-    vanish,
+    FakeScript, WyomingEvent, audio_of, audio_of_request, chat_config, chat_message, config, finish,
+    generate, http, text, vanish,
 };
 use opentelemetry_proto::tonic::trace::v1::Status;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
@@ -410,20 +410,6 @@ async fn a_request_that_is_refused_before_anything_of_it_began_is_a_span_with_th
     }
 }
 
-/// The next event of a Wyoming server: its kind and its data.
-async fn wyoming_event(stream: &mut BufReader<TcpStream>) -> (String, String) {
-    let mut line = String::new();
-    stream.read_line(&mut line).await.expect("a line");
-    let head: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-    let length = |name: &str| head[name].as_u64().unwrap_or(0) as usize;
-    let mut data = vec![0; length("data_length")];
-    let mut payload = vec![0; length("payload_length")];
-    stream.read_exact(&mut data).await.expect("data");
-    stream.read_exact(&mut payload).await.expect("a payload");
-    let kind = head["type"].as_str().expect("a type").to_owned();
-    (kind, String::from_utf8(data).expect("JSON"))
-}
-
 #[tokio::test]
 async fn requests_by_wyoming_have_spans_with_an_id_and_one_that_is_refused_after_another_too() {
     let collector = Collector::start().await;
@@ -442,12 +428,15 @@ async fn requests_by_wyoming_have_spans_with_an_id_and_one_that_is_refused_after
         .write_all(ask(SENTENCE, "").as_bytes())
         .await
         .expect("it reads");
-    while wyoming_event(&mut stream).await.0 != "audio-stop" {}
+    while WyomingEvent::next(&mut stream).await.expect("an event").kind != "audio-stop" {}
     stream
         .write_all(ask(SENTENCE, "parrot").as_bytes())
         .await
         .expect("it reads");
-    assert_eq!(wyoming_event(&mut stream).await.0, "error");
+    assert_eq!(
+        WyomingEvent::next(&mut stream).await.expect("an event").kind,
+        "error"
+    );
     server.idle(1).await;
     server.stop().await;
     let spans = collector.spans();

@@ -43,7 +43,8 @@ impl Voice {
         match self {
             Self::Hibari(hibari) => {
                 let ids = hibari.ids(phonemes)?;
-                let (speed, seed) = (1.0, 1);
+                let speed = 1.0;
+                let seed = 1;
                 let mut speech = hibari.begin(&[HibariText {
                     ids: &ids,
                     speed,

@@ -37,7 +37,7 @@ pub struct Hibari {
     config: HibariConfig,
 }
 
-/// What is to be said, and how.
+/// Phonemes to speak, with the speed and seed.
 #[derive(Debug, Clone, Copy)]
 pub struct HibariText<'a> {
     /// As [`Hibari::ids`] gives them.

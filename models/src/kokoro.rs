@@ -58,7 +58,7 @@ impl fmt::Debug for Kokoro {
     }
 }
 
-/// What is to be said, and how.
+/// Phonemes to speak, with the voice, speed and seed.
 #[derive(Debug, Clone, Copy)]
 pub struct KokoroText<'a> {
     /// As [`Kokoro::ids`] gives them.
@@ -283,7 +283,8 @@ impl Kokoro {
 
     fn sound(&self, prepared: Prepared, signals: &[Vec<f32>]) -> Result<Vec<KokoroSpeech>, PhonemeError> {
         let b = &self.backend;
-        let (hop, bins) = (self.config.generator.hop, self.spectrum.bins());
+        let hop = self.config.generator.hop;
+        let bins = self.spectrum.bins();
         let mut source = Vec::new();
         for signal in signals {
             Source::spectra(signal, hop, &self.spectrum, &mut source);

@@ -32,7 +32,7 @@ pub struct BiLstm<P: Params> {
     pub units: usize,
 }
 
-/// What rows pass on their way into an operation, channel by channel.
+/// Function that rows pass on their way into an operation, channel by channel.
 pub enum Act<'a, P: Params> {
     None,
     /// `max(x, slope * x)`.

@@ -464,7 +464,7 @@ pub trait WholeSignals: Products + Attention + Embedding {
         lens: &[usize],
         plus: Option<&Self::Rows>,
     ) -> Result<Self::Rows>;
-    /// What [`WholeSignals::adapt_convolve`] convolves.
+    /// Input of [`WholeSignals::adapt_convolve`].
     fn adapt(
         &self,
         style: &Self::Rows,

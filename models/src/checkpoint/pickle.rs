@@ -24,7 +24,7 @@ const DEEPEST: usize = 4;
 /// Dimensions of a tensor, at most.
 const MOST_DIMENSIONS: usize = 8;
 
-/// What a pickle's stack holds. Tuples and dictionaries are in lists of their own, so nothing is nested.
+/// Value on a pickle's stack. Tuples and dictionaries are in lists of their own, so nothing is nested.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Nothing,
@@ -406,7 +406,8 @@ pub(super) fn read(name: &str, file: File) -> Result<BTreeMap<String, TensorInfo
     for i in 0..archive.len() {
         let entry = archive.by_index_raw(i).map_err(broken)?;
         let path = entry.name().map_err(broken)?.into_owned();
-        let (size, begin) = (entry.size(), entry.data_start());
+        let size = entry.size();
+        let begin = entry.data_start();
         let inside = path.split_once('/').map_or("", |(_, inside)| inside);
         if entry.compression() != CompressionMethod::Stored {
             return Err(malformed(format!("{path} is compressed")));

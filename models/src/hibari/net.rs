@@ -187,7 +187,7 @@ impl<B: WholeSignals> TextEncoder<B> {
 }
 
 impl<B: WholeSignals> Net<B> {
-    /// What both encoders make of every id.
+    /// Outputs of both encoders for every id.
     pub(super) fn read(&self, b: &B, ids: &[u32], lens: &[usize]) -> Result<(B::Rows, B::Rows)> {
         Ok((
             self.acoustic.forward(b, ids, lens)?,

@@ -196,7 +196,7 @@ impl<B: WholeSignals> Stage<B> {
 }
 
 impl<B: WholeSignals> Decoder<B> {
-    /// What the generator gets: two rows for every row of `text`.
+    /// Input of the generator: two rows for every row of `text`.
     pub(super) fn decode(
         &self,
         on: Styled<'_, B>,

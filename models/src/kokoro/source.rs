@@ -16,7 +16,7 @@ const SIZE: f32 = 0.1;
 /// Deviation of the noise of voiced frames; that of others is a third of [`SIZE`].
 const NOISE: f32 = 0.003;
 
-/// How harmonics become one signal.
+/// The harmonic source: its weights mix the harmonics to one signal.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) weights: Vec<f32>,

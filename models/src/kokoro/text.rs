@@ -55,7 +55,7 @@ pub(super) struct TextNets<P: Params> {
     lstm: BiLstm<P>,
 }
 
-/// What the decoder gets: rows of frames, and curves with two numbers a frame.
+/// Input of the decoder: rows of frames, and curves with two numbers a frame.
 pub(super) struct Prosody<R> {
     pub(super) pitch: R,
     pub(super) energy: R,
@@ -230,7 +230,7 @@ fn styled_norm(x: &mut [f32], style: &[f32], width: usize, lens: &[usize]) {
 }
 
 impl<B: WholeSignals> TextNets<B> {
-    /// What PL-BERT makes of every id, `[ids, hidden]`.
+    /// Output of PL-BERT for every id, `[ids, hidden]`.
     pub(super) fn read(&self, b: &B, ids: &[u32], lens: &[usize]) -> Result<B::Rows> {
         self.bert.forward(b, ids, lens)
     }

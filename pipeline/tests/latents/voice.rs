@@ -151,7 +151,8 @@ impl Script {
             delivery,
         };
         use {PayloadKind as P, Port::Session, Port::Stage};
-        let (acoustic, vocoder) = (Stage(ACOUSTIC), Stage(VOCODER));
+        let acoustic = Stage(ACOUSTIC);
+        let vocoder = Stage(VOCODER);
         let mut stages = vec![node(ACOUSTIC, StageKind::OneShot)];
         let mut edges = vec![edge(Session, acoustic, P::Text, Delivery::Whole)];
         match self.shape {

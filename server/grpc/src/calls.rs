@@ -228,7 +228,7 @@ impl Call {
 
     /// Corrects the status of a response to a request that ended before its message: tonic answers as if the server had
     /// failed.
-    fn blame_caller(&mut self, headers: &mut HeaderMap) {
+    fn blame_caller(&self, headers: &mut HeaderMap) {
         if !matches!(code(headers), Some(UNKNOWN | INTERNAL)) {
             return;
         }
@@ -239,7 +239,7 @@ impl Call {
         } else {
             return;
         };
-        // Without details its headers are valid.
+        // A status of plain words has valid headers.
         let _ = status.add_header(headers);
     }
 

@@ -29,7 +29,7 @@ const TEXT: &str = "Four words are here. And one more.";
 
 /// Names of the voices.
 const VOICES: [&str; 2] = ["low", "high"];
-/// What passes the stage that marks frames.
+/// Payloads of the stage that marks frames.
 const MARKING: Payloads = Payloads {
     reads: Some(ItemKind::Frames),
     gives: ItemKind::Frames,

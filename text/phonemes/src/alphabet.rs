@@ -17,7 +17,7 @@ pub enum Alphabet {
     Kokoro,
 }
 
-/// What is written otherwise in the vocabulary, longer forms first.
+/// Sounds that the vocabulary writes in another way, longer forms first.
 const BOTH: [(&str, &str); 24] = [
     ("\u{361}", ""),
     ("\u{35c}", ""),

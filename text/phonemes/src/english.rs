@@ -12,7 +12,7 @@ use misaki_rs::{Fallback, G2P, Language};
 use crate::model::{self, Model};
 use crate::{Accent, Vocabulary};
 
-/// What is known of an accent. It is loaded once and never changes.
+/// Dictionaries and models of an accent. They are loaded once and never change.
 pub(crate) struct English {
     pub(crate) library: G2P,
     pub(crate) model: Model,
@@ -41,7 +41,7 @@ impl Fallback for Unknown {
 }
 
 impl English {
-    /// What is known of `accent`; the first call of each takes about a quarter of a second.
+    /// Dictionaries and models of `accent`; the first call of each takes about a quarter of a second.
     pub(crate) fn get(accent: Accent) -> &'static Self {
         static AMERICAN: OnceLock<English> = OnceLock::new();
         static BRITISH: OnceLock<English> = OnceLock::new();
@@ -84,7 +84,8 @@ impl English {
     fn by_library(&self, chars: &[char]) -> Option<Vec<Token>> {
         let text: String = chars.iter().collect();
         let (_, words) = self.library.g2p(&text).ok()?;
-        let (mut bytes, mut chars) = (0, 0);
+        let mut bytes = 0;
+        let mut chars = 0;
         let mut tokens = Vec::new();
         for word in words {
             let rest = &text[bytes..];

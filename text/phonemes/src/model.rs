@@ -185,7 +185,8 @@ impl Model {
     /// The child of a node by its pair; both are numbers within their orders.
     fn child(&self, order: usize, node: u32, pair: u16) -> Option<u32> {
         let children = &self.levels[order].children;
-        let (from, to) = (children[node as usize], children[node as usize + 1]);
+        let from = children[node as usize];
+        let to = children[node as usize + 1];
         let found = self.levels[order + 1].pairs[from as usize..to as usize].binary_search(&pair);
         found.ok().map(|at| from + at as u32)
     }

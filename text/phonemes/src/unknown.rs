@@ -190,7 +190,8 @@ mod tests {
                     let Some(read) = read(english, row[1]) else {
                         continue;
                     };
-                    let (read, expected) = (english.symbols(&read), english.symbols(row[2]));
+                    let read = english.symbols(&read);
+                    let expected = english.symbols(row[2]);
                     let bare = |phonemes: &str| phonemes.replace(['ˈ', 'ˌ'], "");
                     words += 1;
                     exact += usize::from(read != expected);

@@ -220,7 +220,8 @@ fn scientific(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
 /// True if the number is the second of a name: "i7-13700K", "DDR5-6000", but no end of a range such as "B101-110".
 pub(super) fn in_model(text: &Text<'_>, at: usize) -> bool {
     let joined = at > 2 && text.is(at - 1, "-") && text.is_digits(at - 2) && text.is_word(at - 3);
-    let (first, second) = (text.str(at.wrapping_sub(2)), text.str(at));
+    let first = text.str(at.wrapping_sub(2));
+    let second = text.str(at);
     joined && second.len() > 2 && (first.len() != second.len() || first >= second)
 }
 

@@ -19,7 +19,7 @@ const BLOCK: usize = 192;
 const SHARED: usize = 1 << 16;
 const EPS: f64 = 1e-5;
 
-/// What becomes of a signal's numbers before it is convolved.
+/// Changes of a signal's numbers before it is convolved.
 struct Before<'a> {
     /// Factor and summand of every channel.
     affine: Option<(Vec<f32>, Vec<f32>)>,
@@ -109,7 +109,7 @@ impl Cpu {
         both.unzip()
     }
 
-    /// What is done to the signals before a convolution: one value, or one a signal.
+    /// Changes of the signals before a convolution: one value, or one a signal.
     fn before<'a>(
         &self,
         style: Option<&Rows>,
@@ -313,7 +313,8 @@ impl WholeSignals for Cpu {
     }
 
     fn convolve_depthwise(&self, conv: &Depthwise<Self>, x: &Rows, lens: &[usize]) -> Result<Rows> {
-        let (taps, width) = (conv.taps, x.width());
+        let taps = conv.taps;
+        let width = x.width();
         let before = taps.past() / 2;
         let mut out = Rows::with_capacity(x.data().len(), width);
         let mut from = 0;

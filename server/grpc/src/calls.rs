@@ -1,4 +1,5 @@
-//! Counts calls and their messages, by the names of go-grpc-prometheus, and logs those that end with an error.
+//! Counts calls and their messages, by the names of go-grpc-prometheus, and logs those that end with an error. A request
+//! that ends within its message is its caller's fault, which tonic's status does not say, so that is corrected first.
 //!
 //! In: every call, of any service. Out: the same, with the instruments of its method updated. Messages are counted in
 //! the bytes that pass, so that no service takes part; a call that ends without a status was cancelled. Only methods
@@ -164,7 +165,10 @@ where
                 body: Box::pin(body),
                 frames: Frames::default(),
                 instruments,
-                side: Side::Request(end),
+                side: Side::Request {
+                    end,
+                    has_message: false,
+                },
             };
             Body::new(received)
         });
@@ -318,8 +322,6 @@ pub(super) fn refused(status: &Status, reason: &str) {
 /// The end of a request's body.
 #[derive(Debug, Default)]
 struct RequestEnd {
-    /// A message has come.
-    has_message: AtomicBool,
     /// It came within a message, or before any.
     is_short: AtomicBool,
     /// It came by an error of the connection.
@@ -329,7 +331,7 @@ struct RequestEnd {
 /// A direction of a call.
 #[derive(Debug)]
 enum Side {
-    Request(Arc<RequestEnd>),
+    Request { end: Arc<RequestEnd>, has_message: bool },
     Response(Call),
 }
 
@@ -349,10 +351,10 @@ impl<B> CountedBody<B> {
                 return;
             };
             for _ in 0..self.frames.messages(data.chunk()) {
-                match &self.side {
+                match &mut self.side {
                     Side::Response(_) => instruments.sent(),
-                    Side::Request(end) => {
-                        end.has_message.store(true, Ordering::Relaxed);
+                    Side::Request { has_message, .. } => {
+                        *has_message = true;
                         instruments.received();
                     }
                 }
@@ -377,9 +379,11 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for CountedBody<B> {
         let polled = self.body.as_mut().poll_frame(context);
         match (&polled, &self.side) {
             (Poll::Ready(Some(Ok(frame))), _) => self.passes(frame),
-            (Poll::Ready(Some(Err(_))), Side::Request(end)) => end.is_broken.store(true, Ordering::Relaxed),
-            (Poll::Ready(None), Side::Request(end)) => {
-                let is_short = self.frames.is_within() || !end.has_message.load(Ordering::Relaxed);
+            (Poll::Ready(Some(Err(_))), Side::Request { end, .. }) => {
+                end.is_broken.store(true, Ordering::Relaxed);
+            }
+            (Poll::Ready(None), Side::Request { end, has_message }) => {
+                let is_short = self.frames.is_within() || !has_message;
                 end.is_short.store(is_short, Ordering::Relaxed);
             }
             _ => {}

@@ -353,11 +353,11 @@ impl Shared {
     async fn open(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<Opened, (Became, io::Error)> {
         let gone = |error| (Became::Abandoned, error);
         let proxies = &self.port.proxies;
-        let named = match proxy_protocol::refused(proxies, &stream, peer).await {
-            Ok(()) => proxied_caller(proxies, &mut stream, peer).await,
-            Err(error) => Err(error),
+        let named = async {
+            proxy_protocol::refuse_strangers(proxies, &stream, peer).await?;
+            proxied_caller(proxies, &mut stream, peer).await
         };
-        let named = match named {
+        let named = match named.await {
             Ok(named) => named,
             Err(error) => {
                 if error.kind() == io::ErrorKind::InvalidData {

@@ -60,7 +60,7 @@ pub async fn caller(
 ///
 /// # Errors
 /// If the connection breaks, or is refused.
-pub(super) async fn refused(
+pub(super) async fn refuse_strangers(
     proxies: &TrustedProxies,
     stream: &TcpStream,
     peer: SocketAddr,

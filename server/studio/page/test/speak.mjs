@@ -100,8 +100,13 @@ export async function speak(url) {
   // Held in the middle, nothing more is heard; then it goes on, and nothing is lost.
   await studio.forgetHeard();
   await studio.press("Speak");
-  await studio.until(() => window.heardSamples.some((part) => part.some((sample) => sample !== 0)));
-  await studio.press("Pause");
+  // In the page: on a busy machine the speech may be over before a press from here arrives.
+  await studio.until(() => {
+    const pause = [...document.querySelectorAll("button")].find((button) => button.textContent === "Pause");
+    const hears = window.heardSamples.some((part) => part.some((sample) => sample !== 0));
+    if (hears) pause.click();
+    return hears;
+  });
   await studio.until(() => [...document.querySelectorAll("button")].some((button) => button.textContent === "Go on"));
   await studio.press("Go on");
   await spoken(studio);
